@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// A bus whose threads, the client's among them, do not always get memory.
+// A bus whose threads, the client's among them, do not always get memory, or whose client gets no threads.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -9,6 +9,7 @@
 #include <exception>
 #include <future>
 #include <new>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "steps/steps.hpp"
 #include "support/alloc_counter.hpp"
 #include "support/nats_server.hpp"
+#include "support/thread_failure.hpp"
 
 using steps::IAsyncSteps;
 using namespace std::chrono_literals;
@@ -132,4 +134,34 @@ TEST_CASE("a worker that has lacked memory goes on") {
     }
     while (ran == before) std::this_thread::yield();
   }
+}
+
+TEST_CASE("a service begins and ends though the client gets no thread for a while") {
+  exempt();
+  bench b;
+  REQUIRE(b.bus.connected().wait_for(30s));
+  std::optional<nats::service> service;
+  {
+    testing::fail_thread failing(0);
+    service.emplace(b.bus.serve("echo", "", b.pool, [](std::string request) { return request; }));
+    for (int i = 0; i < 1'000 && b.bus.connected().is_set(); ++i) std::this_thread::sleep_for(1ms);
+  }
+  std::string answer;
+  for (int i = 0; i < 1'000 && answer != "x"; ++i) {
+    std::this_thread::sleep_for(10ms);
+    try {
+      answer = steps::post<std::string>(b.pool, [&](IAsyncSteps& asi) {
+                 asi.setTimeout(100ms);
+                 b.bus.call(asi, "echo", "x");
+               }).get();
+    } catch (const steps::Error&) {
+    }
+  }
+  CHECK(answer == "x");
+  {
+    testing::fail_thread failing(0);
+    service->stop();
+    for (int i = 0; i < 1'000 && b.bus.connected().is_set(); ++i) std::this_thread::sleep_for(1ms);
+  }
+  REQUIRE(service->stopped().wait_for(10s));
 }

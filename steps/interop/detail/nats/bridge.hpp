@@ -123,8 +123,8 @@ class bridge final : public std::enable_shared_from_this<bridge>, public polling
   /// Messages that the server has sent before it learns of this still arrive; then the subscription is told that it has
   /// ended.
   void remove(std::shared_ptr<subscription> s) {
-    post([s = std::move(s)] {
-      s->drain();
+    post([this, s = std::move(s)] {
+      has_failed_ = lacks_resources(s->drain()) || has_failed_;
       s->remove();
     });
   }
@@ -492,10 +492,12 @@ class bridge final : public std::enable_shared_from_this<bridge>, public polling
     }
     connected_.set();
   }
+  /// The client has no memory, or no thread.
+  static bool lacks_resources(natsStatus s) noexcept { return s == NATS_NO_MEMORY || s == NATS_SYS_ERROR; }
   void begin(subscription& s) {
     const natsStatus status = s.begin(link_->get(), waker_, weak_from_this());
     if (status == NATS_OK) return s.connected();
-    if (status == NATS_NO_MEMORY) has_failed_ = true;
+    if (lacks_resources(status)) has_failed_ = true;
     // Anything else may be over with the next connection.
     if (status == NATS_INVALID_ARG || status == NATS_INVALID_SUBJECT || status == NATS_INVALID_QUEUE_NAME) s.remove();
   }

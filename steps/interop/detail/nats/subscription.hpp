@@ -109,9 +109,7 @@ class subscription : public std::enable_shared_from_this<subscription> {
     if (status != NATS_OK) on_complete(by_client);  // the connection is gone already: no message has arrived
     return status;
   }
-  void drain() {
-    if (handle_ != nullptr) natsSubscription_Drain(handle_);
-  }
+  natsStatus drain() { return handle_ == nullptr ? NATS_OK : natsSubscription_Drain(handle_); }
   /// Its connection is gone, or it has been drained.
   void end() { natsSubscription_Destroy(std::exchange(handle_, nullptr)); }
   bool is_over() {
