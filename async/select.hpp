@@ -113,7 +113,9 @@ auto otherwise(F&& f = {}) {
 /// Elements    an element stays in its queue until this thread takes it. Cases that do not take effect change nothing.
 /// Closing     cases of closed and drained queues, and futures without a state, are passed over. When no other case is
 ///             left than after() and otherwise(), select() returns nothing_left at once and calls no handler, so that
-///             `while (select(...) != nothing_left)` ends when all queues are closed. With after() alone it sleeps.
+///             `while (select(...) != nothing_left)` ends when all queues are closed. With after() alone it sleeps. An
+///             after() whose time has passed, in front of one of them, takes effect before that one is looked at: put
+///             after(0s) last.
 /// Waiting     spins for a few microseconds, then sleeps without using the CPU. In a task of a pool whose workers are
 ///             all busy, from 250 us on, a stand-in thread runs queued tasks, and the worker itself turns loops, with
 ///             their flows, that wait for it: hold no lock that these need. If a task polls with shorter waits, other

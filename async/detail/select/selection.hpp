@@ -159,13 +159,25 @@ class selection {
     static_cast<void>(((Cases::kind == case_kind::otherwise && (static_cast<void>(found = Index), true)) || ...));
     return found;
   }
-  /// True: this case takes effect.
+  /// Whether no case from this one on is a source.
+  template <std::size_t Index>
+  static constexpr bool is_behind_sources() {
+    constexpr bool sources[]{(Cases::kind == case_kind::source)...};
+    for (std::size_t i = Index; i != sizeof...(Cases); ++i) {
+      if (sources[i]) return false;
+    }
+    return true;
+  }
+  /// True: this case takes effect. A limit behind closed sources does not: nothing is left that it could be for.
   template <std::size_t Index, class Watches>
   bool try_one(Watches* watches, std::size_t& found, bool& is_open) {
     auto& each = std::get<Index>(cases_);
     constexpr bool is_source = std::remove_reference_t<decltype(each)>::kind == case_kind::source;
     if constexpr (is_source) {
       if (watches != nullptr) std::get<Index>(*watches).look();
+    }
+    if constexpr (is_behind_sources<Index>()) {
+      if (!is_open) return false;
     }
     const queue_result result = each.attempt();
     if constexpr (is_source) {

@@ -199,7 +199,10 @@ TEST_CASE("closed and drained queues are passed over, and nothing_left says that
   CHECK(select(on_pop(a, count), on_pop(b, count)) == nothing_left);
   CHECK(select(on_pop(a, count), on_push(b, 1, count), after(1h, count)) == nothing_left);
   CHECK(select(on_pop(a, count), on_pop(b, count), otherwise(count)) == nothing_left);
+  CHECK(select(on_pop(a, count), on_pop(b, count), after(0s, count)) == nothing_left);
+  CHECK(select(on_pop(a, count), after(0s, count), after(-1s, count), otherwise(count)) == nothing_left);
   CHECK(select(after(0s), on_pop(a, count)) == 0);  // in the order of the cases
+  CHECK(select(on_pop(a, count), after(0s), on_pop(b, count)) == 1);
   CHECK(calls == 0);
 }
 

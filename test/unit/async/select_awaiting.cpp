@@ -151,6 +151,21 @@ TEST_CASE("selection() can be awaited again and again, and gives the index of th
   CHECK(which == indices{1, 0, 1, 1, nothing_left});
 }
 
+TEST_CASE("a loop of selection() with after(0s) behind its queue ends when the queue is closed and drained") {
+  async::queue<int> q;
+  q.enqueue(1);
+  q.close();
+  indices which;
+  const walker w = [](auto& from, indices& to) -> walker {
+    for (int rounds = 0; rounds != 3; ++rounds) {
+      to.push_back(co_await selection(on_pop(from, [](int) {}), after(0s)));
+      if (to.back() == nothing_left) break;
+    }
+  }(q, which);
+  CHECK(w.is_done());
+  CHECK(which == indices{0, nothing_left});
+}
+
 TEST_CASE("on_push() waits for room, and leaves an item that does not go in as it was") {
   async::bounded_queue<std::unique_ptr<int>> a(1), b(1);
   a.enqueue(std::make_unique<int>(1));

@@ -354,11 +354,12 @@ TEST_CASE_TEMPLATE("rule 42: closed queues and futures without a state are passe
           "QueueClosed: all queues of select() are closed and drained: only after() and otherwise() are left, if any"});
   seen.clear();
   flow.select(on_pop(open, note(seen, "open")), otherwise(note_call(seen, "otherwise")), noting_code(seen));
+  flow.select(on_pop(open, note(seen, "open")), after(0s, note_call(seen, "after")), noting_code(seen));
   flow.select(on_pop(q, note(seen, "q")), on_pop(open, note(seen, "open"), note_call(seen, "closed")));
   flow.select(on_push(r, 1, note_call(seen, "in"), note_call(seen, "full closed")), noting_code(seen));
   flow.execute();
   b.drain();
-  CHECK(seen == lines{"QueueClosed", "closed", "full closed"});
+  CHECK(seen == lines{"QueueClosed", "QueueClosed", "closed", "full closed"});
 }
 
 TEST_CASE("rule 42: waiting flows are served first come, first served, beside those of await()") {
