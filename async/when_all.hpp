@@ -110,14 +110,14 @@ future<std::tuple<std::decay_t<F>...>> when_all(F&&... futures) {
 }
 /// The same for any number of futures of a type: a std::vector of them.
 template <class F>
-  requires detail::is_unique_future<F>
+  requires detail::is_own_future<F>
 future<std::vector<F>> when_all(std::vector<F>&& futures) {
   return detail::all_of<std::vector<F>>(std::move(futures));
 }
 template <class F>
   requires detail::is_shared_future<F>
-future<std::vector<F>> when_all(std::vector<F> futures) {
-  return detail::all_of<std::vector<F>>(std::move(futures));
+future<std::vector<F>> when_all(const std::vector<F>& futures) {
+  return detail::all_of<std::vector<F>>(std::vector<F>(futures));
 }
 /// Refused: when_all() takes the futures away.
 template <class F>
@@ -152,14 +152,14 @@ future<when_any_result<std::tuple<std::decay_t<F>...>>> when_any(F&&... futures)
 }
 /// The same for any number of futures of a type.
 template <class F>
-  requires detail::is_unique_future<F>
+  requires detail::is_own_future<F>
 future<when_any_result<std::vector<F>>> when_any(std::vector<F>&& futures) {
   return detail::any_of<std::vector<F>>(std::move(futures));
 }
 template <class F>
   requires detail::is_shared_future<F>
-future<when_any_result<std::vector<F>>> when_any(std::vector<F> futures) {
-  return detail::any_of<std::vector<F>>(std::move(futures));
+future<when_any_result<std::vector<F>>> when_any(const std::vector<F>& futures) {
+  return detail::any_of<std::vector<F>>(std::vector<F>(futures));
 }
 /// Refused: when_any() takes the futures away.
 template <class F>

@@ -204,6 +204,26 @@ TEST_CASE("when_all, when_any: a future without a state is refused, and the othe
   refuses([](auto& a, auto&& b) { return async::when_any(std::move(a), std::move(b)); });
 }
 
+TEST_CASE("when_all, when_any: a vector with a future without a state stays whole") {
+  promised of(1);
+  std::vector<async::shared_future<int>> shared{of.futures[0].share(), {}};
+  std::vector<async::future<int>> futures(1);
+  CHECK_THROWS_AS(async::when_all(std::move(shared)), std::future_error);
+  CHECK(shared.size() == 2);
+  CHECK_THROWS_AS(async::when_any(std::move(shared)), std::future_error);
+  CHECK(shared.size() == 2);
+  CHECK_THROWS_AS(async::when_all(std::move(futures)), std::future_error);
+  CHECK(futures.size() == 1);
+  shared.pop_back();
+  auto copied = async::when_all(shared);
+  CHECK(shared.size() == 1);
+  auto moved = async::when_any(std::move(shared));
+  CHECK(shared.empty());
+  of.promises[0].set_value(1);
+  CHECK(copied.get()[0].get() == 1);
+  CHECK(moved.get().futures[0].get() == 1);
+}
+
 TEST_CASE("when_all, when_any: a future that is named twice and given away is refused") {
   promised of(2);
   async::future<int>& first = of.futures[0];
