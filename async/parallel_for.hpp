@@ -97,8 +97,9 @@ bool loop_over_range(threadpool& pool, R& range, F& f, std::size_t grain, const 
 /// Order       none. No two calls can rely on running at the same time. Each thread takes chunks.
 /// Grain       the number of neighbours that a thread takes at a time. auto_grain takes few at first, then more, and
 ///             splits the rest when other threads want work, which suits calls of any length, even or uneven. When the
-///             last loops of the same type took less than ten microseconds, the loop begins without waking threads: for
-///             as long, or for 256 calls.
+///             last loops of the same type took less than twenty microseconds, the loop begins without waking threads,
+///             for about ten. It looks at the clock after at most 1024 calls: if calls differ much, and the long ones
+///             come late, give a grain.
 /// Waiting     a busy, paused or stopped pool does not hold up the loop: the calling thread then makes all calls
 ///             itself. Loops nest as deep as the stack allows: a level takes about a kilobyte of it, and what f takes.
 ///             A thread that waits for the last calls runs only calls of this loop and tasks that they have made, see
