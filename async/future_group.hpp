@@ -59,9 +59,10 @@ class future_group {
   future_group(const future_group&) = delete;
   future_group& operator=(const future_group&) = delete;
   /// Cancels the members, and waits until they and the continuations of when_empty() have ended. So these may use what
-  /// was made before the group. In a callback of an event loop, such as the end of a step that has the group in its
-  /// stack(), and in a capture that a loop destroys in a turn or at its end, it cannot wait, and members go on until
-  /// they have ended: await when_empty() there before. A task that is a member and destroys its group deadlocks.
+  /// was made before the group; not the functions that then(pool, f) hands to a pool or loop. In a callback of an event
+  /// loop, such as the end of a step that has the group in its stack(), and in a capture that a loop destroys in a turn
+  /// or at its end, it cannot wait, and members go on until they have ended: await when_empty() there before. A task
+  /// that is a member and destroys its group deadlocks.
   ~future_group() { detail::result_group::end(members_); }
 
   /// Takes a future over. If the group is being cancelled, the new member is cancelled at once.
