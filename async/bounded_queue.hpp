@@ -80,7 +80,8 @@ struct bounded_queue_traits {
 ///             exception passes. Only a call that succeeds or throws moves from its arguments. A call that waits throws
 ///             only what T throws; co_await also std::bad_alloc, without effects.
 /// Memory      capacity() slots of T and 4 bytes (rounded up to T's alignment), allocated once; no allocation after. A
-///             coroutine that waits takes one recycled block.
+///             coroutine that waits takes one recycled block. Elements may pass over the stack of the caller: keep
+///             large objects behind a pointer.
 /// Example     test/example/queue.cpp
 template <class T, class Traits>
 class bounded_queue {
