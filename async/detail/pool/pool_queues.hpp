@@ -172,9 +172,10 @@ ASYNCSTEPS_FUNCTION std::size_t pool_core::trim() noexcept {
     if (s.pool == registered_.number) mine = s.place;
   }
   if (mine != nullptr) freed += mine->own.trim();
-  crew_.for_each([this, mine, &freed](worker& w) noexcept {
+  const bool is_left_alone = pool_around::is_any(number());  // it may have a mutex as the pool's last worker
+  crew_.for_each([this, mine, is_left_alone, &freed](worker& w) noexcept {
     if (&w == mine || !w.own.is_trimmable()) return;
-    const bool may_be_here = worker_loop == &w.own_loop.core();  // this thread has the mutex in its stop hook
+    const bool may_be_here = is_left_alone || worker_loop == &w.own_loop.core();  // as it has in its stop hook
     std::unique_lock place(w.occupied, std::defer_lock);
     if (!may_be_here && place.try_lock()) {  // no thread works there
       freed += w.own.trim();
