@@ -165,3 +165,21 @@ TEST_CASE("a service begins and ends though the client gets no thread for a whil
   }
   REQUIRE(service->stopped().wait_for(10s));
 }
+
+TEST_CASE("a handler that lacks memory for its error costs an answer") {
+  exempt();
+  bench b;
+  async::threadpool own(1);
+  const auto fails = [](const std::string&) {
+    testing::alloc::none_for_thread = true;
+    throw steps::Error("TheMachineHasNoMemory", "a text that needs memory of its own");
+  };
+  auto service = b.bus.serve("fails", "", own, fails);
+  REQUIRE(b.bus.connected().wait_for(30s));
+  auto answer = steps::post<std::string>(b.pool, [&](IAsyncSteps& asi) {
+    asi.setTimeout(500ms);
+    b.bus.call(asi, "fails", "x");
+  });
+  CHECK_THROWS_WITH(answer.get(), "Timeout");
+  own.execute([] { testing::alloc::none_for_thread = false; });
+}

@@ -9,6 +9,7 @@
 #include <memory>              // for shared_ptr, make_shared
 #include <mutex>               // for mutex, unique_lock, lock_guard
 #include <string>              // for string
+#include <string_view>         // for string_view
 #include <type_traits>         // for is_invocable_v, is_void_v, invoke_result_t
 #include <utility>             // for exchange, forward, move
 
@@ -51,12 +52,17 @@ class service_state : public subscription {
     void answer(std::string text) {
       send({.subject = std::exchange(reply_, {}), .data = std::move(text), .is_answer = true});
     }
-    void fail(const std::string& code, const std::string& info) noexcept try {
+    void fail(std::string_view code, std::string_view info) noexcept try {
       send({.subject = std::exchange(reply_, {}),
             .error_code = error_code_of(code),
-            .error_info = info,
+            .error_info = std::string(info),
             .is_answer = true});
     } catch (const std::exception&) {  // no memory, no answer: the caller's time limit expires
+    }
+    void fail(const Error& error) noexcept try {
+      fail(error.what(), error.error_info());
+    } catch (const std::exception&) {  // no memory for the info
+      fail(error.what(), {});
     }
 
     std::string data;
@@ -168,7 +174,7 @@ class service_of final : public service_state {
       r.answer(std::invoke(function_, std::move(r.data)));
     }
   } catch (const Error& error) {
-    r.fail(error.what(), error.error_info());
+    r.fail(error);
   } catch (const std::exception& error) {  // its text is the code, as in flows
     r.fail(error.what(), {});
   } catch (...) {
