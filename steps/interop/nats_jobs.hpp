@@ -140,8 +140,9 @@ class jobs {
   }
   /// Runs a flow f(IAsyncSteps&, job) on the pool for each job, at most work_options::limit at a time on this machine.
   /// Its results are dropped. It may take as long as it likes; limit it by setTimeout().
-  /// When the pool is full and rejects, jobs wait for room. Throws Error: InvalidRequest for an empty name of the
-  /// stream or consumer, or one with blanks, or names that are too long.
+  /// When the pool is full and rejects, jobs wait for room. Where it blocks or its callers run tasks, jobs wait in the
+  /// client, which prolongs none: what takes longer than ack_wait there runs more than once. Throws Error:
+  /// InvalidRequest for an empty name of the stream or consumer, or one with blanks, or names that are too long.
   template <class F>
   worker work(async::threadpool& pool, work_options o, F&& f) {
     using function = std::decay_t<F>;
