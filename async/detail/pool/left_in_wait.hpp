@@ -4,11 +4,12 @@
 
 #include "async/detail/base/min_max.hpp"      // for min_of
 #include "async/detail/pool/participant.hpp"  // for participant
+#include "async/detail/pool/pool_core.hpp"    // for size
 
 namespace async::inline v0_1::detail {
 
 /// While it lives, a thread that waits runs tasks of others. What these leave in its deque is not its own task's, nor
-/// is then what lies below: other threads run that. While a pool is paused there are none: see own_jobs().
+/// is then what lies below: other threads run that. On a paused pool there are none, and the task's next wait runs all.
 class left_in_wait {
  public:
   explicit left_in_wait(participant& p) noexcept : part_(p), lowest_(p.own.position()) {}
@@ -23,14 +24,16 @@ class left_in_wait {
   [[gnu::always_inline]] static void note(participant& p, std::int64_t lowest) noexcept {
     const std::int64_t end = p.own.position();
     if (end > lowest) [[unlikely]] {
-      leave(p);
+      leave(p, end);
     } else if (p.made_from > end) [[unlikely]] {
       p.made_from = end;
     }
   }
 
  private:
-  [[gnu::noinline]] static void leave(participant& p) noexcept { p.leave_to_others(); }
+  [[gnu::noinline]] static void leave(participant& p, std::int64_t end) noexcept {
+    p.made_from = p.pool.size() != 0 ? end : min_of(p.made_from, end);
+  }
 
   participant& part_;
   std::int64_t lowest_;  // what lies above is left by these tasks

@@ -2,11 +2,9 @@
 #pragma once
 #include <cstddef>  // for size_t
 #include <cstdint>  // for uint32_t, uint64_t, int64_t
-#include <limits>   // for numeric_limits
 
 #include "async/detail/base/atomics.hpp"         // for atomic
 #include "async/detail/base/config.hpp"          // for ASYNCSTEPS_FUNCTION, no_sharing
-#include "async/detail/base/min_max.hpp"         // for min_of
 #include "async/detail/pool/job.hpp"             // for job
 #include "async/detail/pool/sleepers.hpp"        // for sleepers
 #include "async/detail/pool/stealing_deque.hpp"  // for stealing_deque
@@ -42,12 +40,6 @@ struct alignas(no_sharing) participant {
     return random >> 8;
   }
 
-  /// What lies in the deque is not the current task's any more: others have left some of it.
-  void leave_to_others() noexcept {
-    left_from = min_of(left_from, made_from);
-    made_from = own.position();
-  }
-
   static constexpr std::uint32_t injector_share = 61;  // one in so many takes looks at the injector first
 
   pool_core& pool;
@@ -64,10 +56,8 @@ struct alignas(no_sharing) participant {
   job_deque own;                  // others steal from it, also after the thread has ended
   task_credit credit;             // own thread only
   task_scope* post_tag = &posted_task;  // own thread only: of the jobs that it posts
-  std::int64_t made_from = 0;  // own thread only: the jobs in the deque from this position on are its current task's
-  // own thread only: the lowest `made_from` when others had left jobs above it
-  std::int64_t left_from = (std::numeric_limits<std::int64_t>::max)();
-  atomic<std::uint64_t> ran{0};     // written by the own thread
+  std::int64_t made_from = 0;    // own thread only: the jobs in the deque from this position on are its current task's
+  atomic<std::uint64_t> ran{0};  // written by the own thread
   atomic<std::uint64_t> steals{0};  // written by the own thread
   atomic<std::uint64_t> parks{0};   // written by the own thread
   sleepers::sleeper parking_slot;   // for the own thread's sleep

@@ -280,8 +280,7 @@ ASYNCSTEPS_FUNCTION void pool_core::run_loop(worker* w, pool_loop& h) noexcept {
   if (w != nullptr) {
     w->post_tag = outer_tag;
     // Jobs posted by callbacks lie above those of the current task, and are not its own.
-    w->made_from = min_of(made_from, w->own.position());
-    if (w->own.position() > before) w->leave_to_others();
+    w->made_from = w->own.position() > before ? w->own.position() : min_of(made_from, w->own.position());
     if (w->is_polling) [[unlikely]]
       stop_polling(*w);  // a task that naps around the turn begins again
   }

@@ -40,26 +40,13 @@
 /// has_stack_room(): it runs no more tasks.
 namespace async::inline v0_1::detail {
 
-/// Among how many of the thread's newest jobs a task that waits for another future looks for its own: its newest one.
-/// In a paused pool no other thread would run them: all, with what others have left above them.
-inline std::int64_t own_jobs(const participant& p) noexcept {
-  const std::int64_t end = p.own.position();
-  if (p.pool.size() == 0) [[unlikely]]
-    return end - min_of(p.made_from, p.left_from);
-  return end > p.made_from ? 1 : 0;
-}
-inline bool is_posted_job(const job_deque::element& e) noexcept { return is_posted(e.tag); }
-
 /// Takes a job that the wait may run: the newest own one, else the oldest of another thread, else an own one below
 /// others. In a paused pool also one that lies above others in the deque of another thread.
 ASYNCSTEPS_FUNCTION job_deque::element pool_core::take_within(participant& p, const wait_scope& own) noexcept {
   if (own.is_of_current_task()) {
     const bool is_its =
         p.own.position() > p.made_from && (p.own.is_newest_of(&posted_task) || p.own.is_newest_of(&posted_by_flow));
-    if (is_its) return p.own.pop();
-    std::int64_t newer = 0;
-    const bool is_below = size() == 0 && p.own.find(own_jobs(p), is_posted_job, newer);
-    return is_below ? take_below(p, is_posted_job) : job_deque::element{};
+    return is_its ? p.own.pop() : job_deque::element{};
   }
   const auto fits = [&own](const task_scope* of_job) noexcept { return own.allows(of_job); };
   const auto element_fits = [&own](const job_deque::element& e) noexcept { return own.allows(e.tag); };
@@ -80,7 +67,7 @@ template <class Fits>
     const job_deque::element oldest = p.own.steal();
     if (!oldest || fits(oldest)) return oldest;
     p.own.push(oldest.item, oldest.tag);  // there is room
-    p.leave_to_others();
+    p.made_from = p.own.position();
   }
   return {};
 }
@@ -133,7 +120,7 @@ job_deque::element pool_core::steal_below(participant& p, Fits fits) noexcept {
       found = other.own.steal();
       if (!found || fits(found.tag)) break;
       p.own.push(found.item, found.tag);
-      p.leave_to_others();
+      p.made_from = p.own.position();  // the current task has not made it
       found = {};
     }
     return static_cast<bool>(found);
@@ -145,7 +132,8 @@ job_deque::element pool_core::steal_below(participant& p, Fits fits) noexcept {
 ASYNCSTEPS_FUNCTION bool pool_core::has_within(const participant& p, const wait_scope& own) const noexcept {
   if (own.is_of_current_task()) {
     std::int64_t newer = 0;
-    return p.own.find(own_jobs(p), is_posted_job, newer);
+    return p.own.position() > p.made_from &&
+           p.own.find(1, [](const job_deque::element& e) noexcept { return is_posted(e.tag); }, newer);
   }
   const auto fits = [&own](const task_scope* of_job) noexcept { return own.allows(of_job); };
   std::int64_t newer = 0;
