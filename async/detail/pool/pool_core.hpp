@@ -152,7 +152,7 @@ class pool_core {
   /// stopped when the pool takes no tasks from outside any more.
   bool accepts() const {
     registered_.refuse_if_unwakeable();
-    if (is_inside() || !shutdown_.has_begun() || registered_.is_around()) return true;
+    if (is_inside() || !shutdown_.has_begun() || registered_.has_led_away()) return true;
     refuse_if_left_behind();
     if (!late_posts_run_.load(std::memory_order_relaxed)) throw stopped();  // relaxed: see refuse()
     return false;

@@ -10,7 +10,7 @@
 #include "async/detail/loop/loop_core.hpp"        // for current_loop, worker_loop
 #include "async/detail/pool/pool_core.hpp"        // for pool_core, guest, worker
 #include "async/detail/pool/priority_queues.hpp"  // for priority_queues, priority_order
-#include "async/detail/pool/seat.hpp"             // for pool_registry, this_home
+#include "async/detail/pool/seat.hpp"             // for this_home
 #include "async/errors.hpp"                       // for stopped
 #include "async/priority.hpp"                     // for priority
 #include "async/task.hpp"                         // for task
@@ -28,10 +28,6 @@ inline constexpr auto any_task = [](const task_scope*) noexcept { return true; }
 /// Whether this thread may sleep until a full pool has room. Not in a turn of an event loop, which would stand still.
 inline bool may_wait() noexcept { return current_loop == nullptr; }
 
-/// Whether a task of the pool has led this thread into another pool. For posts that this concerns: to a bounded pool,
-/// or one that stops.
-inline bool is_led_away(const pool_registry::entry& from) noexcept { return this_pool != nullptr && from.is_around(); }
-
 ASYNCSTEPS_FUNCTION void pool_core::refuse(task& work) {
   refuse_if_left_behind();
   // relaxed, all: [W2] has published it. After an earlier stop() of the user a post may miss it, and be refused
@@ -43,7 +39,7 @@ ASYNCSTEPS_FUNCTION void pool_core::submit_with(priority wanted, task work) {
   registered_.refuse_if_unwakeable();
   registered_.note_if_foreign();
   const bool has_begun = shutdown_.has_begun();
-  const bool is_from_inside = is_inside() || ((has_begun || is_bounded()) && is_led_away(registered_));
+  const bool is_from_inside = is_inside() || ((has_begun || is_bounded()) && registered_.has_led_away());
   if (!is_from_inside && has_begun) return refuse(work);
   const auto make_workers_look = [this]() noexcept { crew_.request(worker::priorities_in_use); };
   injector& queue = priorities_.get(injector_, make_workers_look).of(wanted).tasks;
@@ -76,7 +72,7 @@ ASYNCSTEPS_FUNCTION void pool_core::submit_from_outside(task work) {
   registered_.refuse_if_unwakeable();
   registered_.note_if_foreign();
   const bool has_begun = shutdown_.has_begun();
-  const bool is_from_inside = is_inside() || ((has_begun || is_bounded()) && is_led_away(registered_));
+  const bool is_from_inside = is_inside() || ((has_begun || is_bounded()) && registered_.has_led_away());
   if (!is_from_inside && has_begun) return refuse(work);
   if (is_from_inside) {
     if (!put_for_flow(work)) injector_.put_from_inside(work);

@@ -55,6 +55,10 @@ class pool_registry : fork_member {
       for (const seat& s : other_seats) is_here = is_here || is_used(s);
       return is_here && !instance().has_left_behind(&pool);
     }
+    /// Whether a task of the pool has led the calling thread into another pool. Callbacks belong to no task.
+    bool has_led_away() const noexcept {
+      return this_pool != nullptr && detail::current_loop == nullptr && is_around();
+    }
     /// Throws where it does, but only the module knows that has made the pool, and that shares nothing with this one.
     void refuse_if_unknown_here() const {
       if (this_pool != &pool && current() == &pool) throw_would_deadlock(unknown_here);

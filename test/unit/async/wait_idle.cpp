@@ -241,6 +241,33 @@ TEST_CASE("a task that has led its thread into another pool posts to a full pool
   CHECK(taken == 2);
 }
 
+TEST_CASE("a callback of a pool's loop posts from outside to a pool for whose group its thread waits") {
+  threadpool pool({.threads = 1, .max_queue = 2, .when_full = async::threadpool_options::overflow::reject});
+  threadpool other(1);
+  std::promise<void> begun, end, called;
+  int taken = 0;
+  async::future<void> waits = other.post([&] {
+    async::task_group group(pool);
+    group.run([&] {
+      begun.set_value();
+      end.get_future().wait();
+    });
+    begun.get_future().wait();
+    other.loop(0).post([&] {
+      try {
+        for (; taken != 10; ++taken) pool.execute([] {});
+      } catch (const async::queue_full&) {
+      }
+      called.set_value();
+    });
+    group.wait();
+  });
+  called.get_future().wait();
+  end.set_value();
+  waits.get();
+  CHECK(taken == 2);
+}
+
 TEST_CASE("a task that another pool's loop is in posts with a priority while its pool stops") {
   std::optional<threadpool> pool(std::in_place, 1);
   threadpool other(1);
