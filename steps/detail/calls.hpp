@@ -249,6 +249,7 @@ async::future<T> execute_with_promise(step& s) {
     throw unwinding(errors::InternalError, "promise() of a flow that executes");
   }
   if (!begin_anew(f)) throw unwinding(errors::InternalError, used_by_remains);
+  const state_access::last_exception last(f.state);  // which may have the flow
   auto* const end = async::detail::make_state<promised_flow<T>>();
   auto result = async::detail::future_access::make<T>(end);
   f.promise = end;

@@ -64,8 +64,6 @@ struct loop_head : Face {
 
 template <class Face, class Label, class Body>
 struct loop_step final : loop_head<Face> {
-  static constexpr passing gives = passing::through;
-
   template <class L, class... A>
   explicit loop_step(const L& l, A&&... a) : label(l), body(std::forward<A>(a)...) {
     this->label_of = [](const loop_head<Face>& self) noexcept {

@@ -46,7 +46,7 @@ auto take_results(flow& f) {
     const pack_tag* tag;
     ~cleaner() { destroy_taken(f, tag, values); }
   };
-  if constexpr (Wanted::tag.move == nullptr) {
+  if constexpr (Wanted::is_copied) {
     const cleaner taken{f, results_of(f), std::exchange(f.tag, nullptr)};
     return Wanted::move_out(taken.values);
   } else {
@@ -69,8 +69,13 @@ class passed_results {
     }
     values_ = tag_->is_boxed() ? async::detail::allocate_block(tag_->size, tag_->align) : static_cast<void*>(slot_);
     const results_in_hand here(f);
-    move_from(results_of(f));
-    clear_results(f);
+    struct cleaner {
+      flow& f;
+      void* values;
+      const pack_tag* tag;
+      ~cleaner() { destroy_taken(f, tag, values); }
+    } const taken{f, results_of(f), std::exchange(f.tag, nullptr)};
+    move_from(taken.values);
   }
   passed_results(passed_results&& other)  // NOLINT: the values may throw as they move
       : tag_(other.tag_), values_(other.values_) {
@@ -211,14 +216,13 @@ struct ops_of {
     if constexpr (requires { &Step::help; }) return &Step::help;
     return nullptr;
   }
-  static constexpr passing gives() noexcept {
-    if constexpr (requires { Step::gives; }) return Step::gives;
-    return passing::usual;
+  static constexpr bool hands_over() noexcept {
+    return requires { requires Step::hands_over; };
   }
 
   static constexpr step_ops ops{
       &Step::run,        &on_error, std::is_trivially_destructible_v<Step> ? nullptr : &destroy,
-      type_name<Step>(), help(),    gives()};
+      type_name<Step>(), help(),    hands_over()};
 };
 
 /// Undoes append_step(): a constructor of the functors has ended the step by success(). The mistake is known then.

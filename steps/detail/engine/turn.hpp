@@ -109,14 +109,6 @@ inline step* first_of_turn(flow& f, verdict why) {
   return f.core->look_at_clock(f.burst - left, left, since);
 }
 
-/// The turn is up after a step of the kind `ran`, null: none yet. True: `next` gets results that exist once, and runs
-/// in this turn. A loop that runs again has begun with what it passes on: its next iteration begins in another turn.
-[[gnu::always_inline]] inline bool must_run_yet(const flow& f, const step_ops* ran, const step& next) noexcept {
-  if (ran == nullptr || ran->gives == passing::usual || f.tag == nullptr) [[likely]]
-    return false;
-  return ran->gives == passing::once || f.cur != &next;
-}
-
 void cancel_at_close(flow& f) noexcept;
 
 /// Called by the loop's ready queue.
@@ -138,7 +130,7 @@ ASYNCSTEPS_FUNCTION void resume(async::detail::runnable& r) {
       return unwind_cancel(f, s);  // a destructor or handler has cancelled it
     if (left <= look && (left == 0 || (look = look_at_clock(f, left, since)) == async::detail::turn_pace::is_up))
         [[unlikely]] {
-      if (!must_run_yet(f, ran, *s)) {
+      if (ran == nullptr || !ran->hands_over || f.tag == nullptr) {
         f.cur = s;
         return end_turn(f, verdict::rerun);
       }

@@ -71,14 +71,6 @@ struct jump : record {
   record* to;
 };
 
-/// Results that exist once, as an element of a queue does: the step that gets them runs in the same turn, so that no
-/// timer or cancel comes between.
-enum class passing : std::uint8_t {
-  usual,   ///< the step's results are others
-  once,    ///< they are such
-  through  ///< they may be, once the step has ended: a loop passes on those of its last iteration
-};
-
 /// The functions of a kind of step; one static table for each pair of functors.
 struct step_ops {
   void (*run)(step& self);
@@ -87,7 +79,9 @@ struct step_ops {
   std::string_view name;
   /// The step waits for branches, whose loops may have no driver: does what these loops would do. In the flow's loop.
   void (*help)(step& self) noexcept = nullptr;
-  passing gives = passing::usual;
+  /// Its results exist once, as an element of a queue does: the step or iteration that gets them runs in the same turn,
+  /// so that no timer or cancel comes between.
+  bool hands_over = false;
 };
 
 /// The header of a step; the base of IAsyncSteps, so that the record itself is the `asi` of its functions.

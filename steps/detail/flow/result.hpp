@@ -156,6 +156,8 @@ struct pack {
     }
   }
 
+  static constexpr bool is_copied = (std::is_trivially_copyable_v<T> && ...);  // its tag has no move
+
   /// Moves the values out, into a tuple on the caller's stack.
   static std::tuple<T...> move_out(void* values) {
     return [values]<std::size_t... Index>(std::index_sequence<Index...>) {

@@ -161,7 +161,7 @@ async::detail::queue_result take_result(flow& f, Queue& queue) {
 /// A step of await(queue).
 template <class Face, class Queue, class E>
 struct dequeue_step final : Face {
-  static constexpr passing gives = passing::once;
+  static constexpr bool hands_over = true;
 
   template <class H>
   dequeue_step(Queue& q, H&& h) : queue(q), handler(std::forward<H>(h)) {}

@@ -201,6 +201,7 @@ class [[nodiscard]] flow_awaiter final : public operation_awaiter<flow_awaiter<T
     if (!steps::detail::is_root_call(root_, mistake)) throw Error(errors::InternalError, mistake);
     if (f.is_known_to_execute()) throw Error(errors::InternalError, mistake);
     if (!steps::detail::begin_anew(f)) throw Error(errors::InternalError, steps::detail::used_by_remains);
+    const steps::detail::state_access::last_exception last(f.state);  // which may have the flow
     std::optional<async::detail::pool_core::stay> until_the_end;  // the coroutine may resume before execute() returns
     if (f.pool != nullptr) until_the_end.emplace(*f.pool);
     flow_end<T>& promise = flow_end<T>::make(std::move(end));

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <future>
 #include <memory>
 #include <set>
@@ -202,6 +203,25 @@ TEST_CASE("a flow that a pool has run before throws, too, when the pool has stop
   flow.add([](IAsyncSteps& asi) { asi.success(2); });
   CHECK_THROWS_AS(flow.execute(), async::stopped);
   CHECK_THROWS_AS(flow.promise<int>(), async::stopped);
+}
+
+TEST_CASE("promise() on a pool that has stopped, whose last exception has the flow") {
+  struct owning : std::exception {
+    explicit owning(std::shared_ptr<steps::AsyncSteps> f) : flow(std::move(f)) {}
+    std::shared_ptr<steps::AsyncSteps> flow;
+  };
+  async::threadpool pool(1);
+  auto flow = std::make_shared<steps::AsyncSteps>(pool);
+  flow->state();
+  flow->add([flow](IAsyncSteps&) { throw owning(flow); }, [](IAsyncSteps& asi, ErrorCode) { asi.success(); });
+  flow->promise().get();
+  pool.stop();
+  const std::weak_ptr<steps::AsyncSteps> seen = flow;
+  steps::AsyncSteps& was = *flow;
+  flow = nullptr;
+  REQUIRE(!seen.expired());
+  CHECK_THROWS_AS(was.promise(), async::stopped);
+  CHECK(seen.expired());
 }
 
 TEST_CASE("newInstance() of a flow on a pool makes one on that pool") {
