@@ -6,6 +6,7 @@
 
 #include "async/detail/base/block_cache.hpp"     // for allocate_block, free_block
 #include "async/detail/base/functional.hpp"      // for ref
+#include "async/detail/base/naps.hpp"            // for tell_of_poll
 #include "async/detail/call/call_state.hpp"      // for is_ready
 #include "async/detail/future/future_watch.hpp"  // for watch, watchers_of
 #include "steps/detail/engine/step_record.hpp"   // for discard_results
@@ -110,6 +111,7 @@ struct await_step final : Face {
     discard_results(f);
     if (!self.future.valid()) return misuse(f, "await() of a future without a shared state");
     if (!async::detail::is_ready(self.future) && !self.is_ready_after_all(f, s)) {
+      if (!f.core->is_of_pool()) async::detail::tell_of_poll();  // in a task that has this loop
       self.watch->arm_again();
       return f.mark_wait();
     }

@@ -6,6 +6,7 @@
 #include <utility>   // for exchange, move
 
 #include "async/detail/base/block_cache.hpp"      // for allocate_block, free_block
+#include "async/detail/base/naps.hpp"             // for tell_of_poll
 #include "async/detail/base/reference_count.hpp"  // for reference_count
 #include "async/detail/call/call_state.hpp"       // for is_ready
 #include "async/detail/future/future_watch.hpp"   // for future_watcher, watch, watchers_of, look_interval
@@ -91,6 +92,7 @@ class future_wait final : async::detail::message, async::detail::timer_node, asy
     if (!end_.has_value()) return;
     if (!end_->is_wanted()) return end();
     if (!async::detail::is_ready(future_) && !is_ready_after_all()) {
+      if (!loop_.get()->is_of_pool()) async::detail::tell_of_poll();  // in a task that has this loop
       return loop_.get()->timers().rearm_after(*this, interval_.next());
     }
     std::future<T> ready = std::move(future_);

@@ -395,3 +395,19 @@ TEST_CASE("rule 34: without memory for a notification the wait polls") {
   CHECK(injected > 0);
   CHECK(looked > 0);
 }
+
+TEST_CASE("a task that runs a loop of its own gives way to the call whose std::future a flow awaits there") {
+  async::threadpool pool(1);
+  async::future<int> got = pool.post([&pool] {
+    async::event_loop loop;
+    steps::AsyncSteps flow{loop};
+    std::future<int> call = pool.post([] { return 7; });
+    int value = 0;
+    flow.await(std::move(call)).add([&](IAsyncSteps&, int v) { value = v; });
+    flow.add([&loop](IAsyncSteps&) { loop.stop(); });
+    flow.execute();
+    loop.run_for(std::chrono::seconds(20));
+    return value;
+  });
+  CHECK(got.get() == 7);
+}
