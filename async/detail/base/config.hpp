@@ -110,7 +110,8 @@
 /// ASYNCSTEPS_DEFINED: 1 where headers define these functions, else 0.
 /// ASYNCSTEPS_FUNCTION: begins the definition of such a function, in place of `inline`.
 /// ASYNCSTEPS_TEMPLATE: begins the explicit instantiation of a template for the arguments that most programs have: its
-/// declaration, or its definition in that source file. Not defined where there is no such library.
+/// declaration, or its definition in that source file. Not defined where there is no such library, nor for clang, which
+/// takes no declaration in a file that also imports the module.
 #if defined(ASYNCSTEPS_COMPILED) && !defined(ASYNCSTEPS_IMPLEMENT)
 #define ASYNCSTEPS_DEFINED 0
 #else
@@ -118,11 +119,12 @@
 #endif
 #if defined(ASYNCSTEPS_IMPLEMENT)
 #define ASYNCSTEPS_FUNCTION
-#define ASYNCSTEPS_TEMPLATE template
 #else
 #define ASYNCSTEPS_FUNCTION inline
 #endif
-#if !ASYNCSTEPS_DEFINED
+#if defined(ASYNCSTEPS_IMPLEMENT) && !defined(ASYNCSTEPS_MODULE_UNIT)
+#define ASYNCSTEPS_TEMPLATE template
+#elif !ASYNCSTEPS_DEFINED && !defined(__clang__)
 #define ASYNCSTEPS_TEMPLATE extern template
 #endif
 
