@@ -266,12 +266,14 @@ struct state_access {
 #endif
       if (s != nullptr) kept_ = s->exception_;
     }
-    ~last_exception() {
 #if ASYNCSTEPS_TSAN
+    ~last_exception() {
       const async::detail::unseen_by_tsan quiet;
-#endif
       kept_ = nullptr;
     }
+#else
+    ~last_exception() = default;
+#endif
     last_exception(const last_exception&) = delete;
     last_exception& operator=(const last_exception&) = delete;
 

@@ -7,6 +7,7 @@
 #include <utility>      // for exchange, forward
 
 #include "async/detail/base/block_cache.hpp"        // for allocate_block
+#include "async/detail/base/config.hpp"             // for ASYNCSTEPS_MEMBER
 #include "steps/branch_turns.hpp"                   // for BranchTurns
 #include "steps/detail/engine/step_record.hpp"      // for discard_results
 #include "steps/detail/parallel/branch_list.hpp"    // for branch_list, copy_exception
@@ -133,7 +134,7 @@ struct race_step final : parallel_step<Face, E> {
 };
 
 template <class Face>
-void group_step<Face>::run(step& s) {
+inline void group_step<Face>::run(step& s) {
   flow& f = *s.flow_;
   auto& self = static_cast<group_step&>(s);
   discard_results(f);
@@ -148,7 +149,7 @@ void group_step<Face>::run(step& s) {
 }
 
 template <class Face>
-void group_step<Face>::start_on_own_loop() {
+inline void group_step<Face>::start_on_own_loop() {
   flow& f = *this->flow_;
   make_scope<local_scope>(f, *this);
   if (f.pool != nullptr && f.limit == nullptr) branches.first->burst = f.burst;  // it has no siblings
@@ -167,7 +168,7 @@ void group_step<Face>::start_on_own_loop() {
 }
 
 template <class Face>
-void group_step<Face>::help(step& s) noexcept {
+inline void group_step<Face>::help(step& s) noexcept {
   auto& self = static_cast<group_step&>(s);
   if (self.on_pool != nullptr) return self.on_pool->help();
   // Several branches run on this loop only in a flow without a pool: none of them waits for other loops.
@@ -176,7 +177,7 @@ void group_step<Face>::help(step& s) noexcept {
 }
 
 template <class Face>
-void group_step<Face>::end(flow& b) {
+inline void group_step<Face>::end(flow& b) {
   group_step& self = of(b);
   if (self.on_pool != nullptr) [[unlikely]]
     return end_branch(*self.on_pool, b);
@@ -192,7 +193,7 @@ void group_step<Face>::end(flow& b) {
 
 /// The destructors of what the branch leaves are users' functions, and may cancel the parent.
 template <class Face>
-[[gnu::noinline]] void group_step<Face>::end_with_more(group_step& self, flow& parent, flow& b) {
+[[gnu::noinline]] ASYNCSTEPS_MEMBER void group_step<Face>::end_with_more(group_step& self, flow& parent, flow& b) {
   parent.block_end();
   withdraw_from_loop(b);
   release(b);
@@ -202,7 +203,7 @@ template <class Face>
 
 /// The first error cancels the others at once; then the parallel() step has its turn.
 template <class Face>
-[[gnu::noinline]] void group_step<Face>::fail_with(group_step& self, flow& parent, flow& b) {
+[[gnu::noinline]] ASYNCSTEPS_MEMBER void group_step<Face>::fail_with(group_step& self, flow& parent, flow& b) {
   const pending_error error = b.pending;
   parent.block_end();  // a cancel handler may cancel the parent
   self.branches.cancel();
@@ -212,7 +213,7 @@ template <class Face>
 }
 
 template <class Face>
-void group_step<Face>::release(flow& b) noexcept {
+inline void group_step<Face>::release(flow& b) noexcept {
   group_step& self = of(b);
   if (self.on_pool != nullptr) return report_end(*self.on_pool, b);
   flow& parent = *self.flow_;
@@ -224,17 +225,17 @@ void group_step<Face>::release(flow& b) noexcept {
 }
 
 template <class Face>
-void group_step<Face>::message_arrived(flow& b) {
+inline void group_step<Face>::message_arrived(flow& b) {
   if (!begins_by_message(b)) ends_by_message(*of(b).on_pool, b);
 }
 
 template <class Face>
-void group_step<Face>::withdraw(flow& b) noexcept {
+ASYNCSTEPS_MEMBER void group_step<Face>::withdraw(flow& b) noexcept {
   of(b).branches.remove(b);
 }
 
 template <class Face>
-step* group_step<Face>::add_branch() {
+inline step* group_step<Face>::add_branch() {
   flow& f = *this->flow_;
   flow* const b = f.limit == nullptr ? pooled_branch() : add_limited_branch(*f.limit);
   if (b == nullptr) return nullptr;
@@ -247,7 +248,7 @@ step* group_step<Face>::add_branch() {
 
 /// A branch of a flow with limits: in the root's memory for branches, see fixed_branch, or in a block.
 template <class Face>
-[[gnu::noinline]] flow* group_step<Face>::add_limited_branch(limits& limit) {
+[[gnu::noinline]] ASYNCSTEPS_MEMBER flow* group_step<Face>::add_limited_branch(limits& limit) {
   if (limit.spare_branch == nullptr && limit.fresh_branches == 0) {
     misuse(*this->flow_, "the flow exceeds nitro::MaxParallel");
     return nullptr;
