@@ -112,13 +112,10 @@
 /// ASYNCSTEPS_TEMPLATE: begins the explicit instantiation of a template for the arguments that most programs have: its
 /// declaration, or its definition in that source file. Not defined where there is no such library, nor for clang, which
 /// takes no declaration in a file that also imports the module.
-/// ASYNCSTEPS_MEMBER: begins the definition of a member of such a template.
 #if defined(ASYNCSTEPS_COMPILED) && !defined(ASYNCSTEPS_IMPLEMENT)
 #define ASYNCSTEPS_DEFINED 0
-#define ASYNCSTEPS_MEMBER
 #else
 #define ASYNCSTEPS_DEFINED 1
-#define ASYNCSTEPS_MEMBER inline
 #endif
 #if defined(ASYNCSTEPS_IMPLEMENT)
 #define ASYNCSTEPS_FUNCTION

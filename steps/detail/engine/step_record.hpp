@@ -37,22 +37,26 @@ void mismatch(flow& f, const pack_tag& wanted) noexcept;
 /// The error of a flow whose last step has not passed what `taker` takes.
 void set_mismatch(flow& f, const pack_tag& wanted, const char* taker) noexcept;
 
+/// The results of a flow, which has some, while they are moved out. Destroys what is left of them.
+struct taken_results {
+  explicit taken_results(flow& of) noexcept : f(of), values(results_of(of)), tag(std::exchange(of.tag, nullptr)) {}
+  ~taken_results() { destroy_taken(f, tag, values); }
+  taken_results(const taken_results&) = delete;
+  taken_results& operator=(const taken_results&) = delete;
+
+  flow& f;
+  void* const values;
+  const pack_tag* const tag;
+};
+
 /// Moves the results out for a step that takes the types of Wanted. The flow has such results.
 template <class Wanted>
 auto take_results(flow& f) {
-  struct cleaner {
-    flow& f;
-    void* values;
-    const pack_tag* tag;
-    ~cleaner() { destroy_taken(f, tag, values); }
-  };
   if constexpr (Wanted::is_copied) {
-    const cleaner taken{f, results_of(f), std::exchange(f.tag, nullptr)};
-    return Wanted::move_out(taken.values);
+    return Wanted::move_out(taken_results(f).values);
   } else {
     const results_in_hand here(f);
-    const cleaner taken{f, results_of(f), std::exchange(f.tag, nullptr)};
-    return Wanted::move_out(taken.values);
+    return Wanted::move_out(taken_results(f).values);
   }
 }
 
@@ -69,13 +73,7 @@ class passed_results {
     }
     values_ = tag_->is_boxed() ? async::detail::allocate_block(tag_->size, tag_->align) : static_cast<void*>(slot_);
     const results_in_hand here(f);
-    struct cleaner {
-      flow& f;
-      void* values;
-      const pack_tag* tag;
-      ~cleaner() { destroy_taken(f, tag, values); }
-    } const taken{f, results_of(f), std::exchange(f.tag, nullptr)};
-    move_from(taken.values);
+    move_from(taken_results(f).values);
   }
   passed_results(passed_results&& other)  // NOLINT: the values may throw as they move
       : tag_(other.tag_), values_(other.values_) {

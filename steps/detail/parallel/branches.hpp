@@ -7,7 +7,6 @@
 #include <utility>      // for exchange, forward
 
 #include "async/detail/base/block_cache.hpp"        // for allocate_block
-#include "async/detail/base/config.hpp"             // for ASYNCSTEPS_MEMBER
 #include "steps/branch_turns.hpp"                   // for BranchTurns
 #include "steps/detail/engine/step_record.hpp"      // for discard_results
 #include "steps/detail/parallel/branch_list.hpp"    // for branch_list, copy_exception
@@ -54,27 +53,75 @@ struct group_step : Face {
     static constexpr scope_ops ops{scope_ops::kind::cancel, &cancelled, &left};
   };
 
-  static void run(step& s);
-  static void help(step& s) noexcept;
+  static void run(step& s) {
+    flow& f = *s.flow_;
+    auto& self = static_cast<group_step&>(s);
+    discard_results(f);
+    s.flags_ |= record_flag::begun;
+    if (self.branches.first == nullptr) return;
+    if (f.pool != nullptr && f.limit == nullptr && self.branches.first->list_next != nullptr) {
+      pool_parallel::start(s, self.branches, self.on_pool);
+    } else {
+      self.start_on_own_loop();
+    }
+    f.mark_wait();
+  }
+  void start_on_own_loop() {
+    flow& f = *this->flow_;
+    make_scope<local_scope>(f, *this);
+    if (f.pool != nullptr && f.limit == nullptr) branches.first->burst = f.burst;  // it has no siblings
+    for (flow* b = branches.first; b != nullptr; b = b->list_next) {
+      b->core = f.core;
+      b->pool = f.pool;
+      b->level = f.level;
+      b->run = f.run;
+      b->active.set_unseen();  // no other thread knows it
+      if (b->has_no_verdict() && f.core->ready().try_reserve()) {
+        start_with_place(*b);
+      } else {
+        detail::start(*b);
+      }
+    }
+  }
+
+  static void help(step& s) noexcept {
+    auto& self = static_cast<group_step&>(s);
+    if (self.on_pool != nullptr) return self.on_pool->help();
+    // Several branches run on this loop only in a flow without a pool: none of them waits for other loops.
+    flow* const only = self.branches.first;
+    if (only != nullptr && only->list_next == nullptr) help_branches(*only);
+  }
 
   /// A branch has succeeded or failed.
-  static void end(flow& b);
-  /// A branch has ended in any way, or will not begin.
-  static void release(flow& b) noexcept;
-  static void message_arrived(flow& b);
-  static void withdraw(flow& b) noexcept;
-  static constexpr flow_ops ops{&end, &release, &message_arrived, nullptr, &withdraw};
-  static constexpr flow_ops race_ops{&race<group_step>::end, &release, &message_arrived};
-
-  /// A new branch. Null when a flow with fixed memory has no more: the mistake is known. Throws std::bad_alloc.
-  step* add_branch();
-
- private:
-  friend struct race<group_step>;
-
-  void start_on_own_loop();
+  static void end(flow& b) {
+    group_step& self = of(b);
+    if (self.on_pool != nullptr) [[unlikely]]
+      return end_branch(*self.on_pool, b);
+    flow& parent = *self.flow_;
+    if (b.is_failing()) [[unlikely]]
+      return fail_with(self, parent, b);
+    if (b.tag != nullptr || has_extras(b)) [[unlikely]]
+      return end_with_more(self, parent, b);
+    withdraw_from_loop(b);
+    free_block_of(b);
+    if (self.branches.first == nullptr && parent.is_waiting()) wake(parent, verdict::success);
+  }
   static void end_with_more(group_step& self, flow& parent, flow& b);
   static void fail_with(group_step& self, flow& parent, flow& b);
+  /// A branch has ended in any way, or will not begin.
+  static void release(flow& b) noexcept {
+    group_step& self = of(b);
+    if (self.on_pool != nullptr) return report_end(*self.on_pool, b);
+    flow& parent = *self.flow_;
+    const bool is_awaited = self.branches.first == nullptr && parent.is_end_held();  // before destructors of users
+    if (has_extras(b)) [[unlikely]]
+      destroy_extras(b);
+    free_block_of(b);
+    if (is_awaited) unblock_end(parent);
+  }
+  static void message_arrived(flow& b) {
+    if (!begins_by_message(b)) ends_by_message(*of(b).on_pool, b);
+  }
   /// Frees a branch that has nothing outside of its block.
   static void free_block_of(flow& b) noexcept {
     if (b.pool != nullptr) [[unlikely]]  // else no turn of a branch refers to it
@@ -88,6 +135,21 @@ struct group_step : Face {
     }
     std::destroy_at(&b);
     limit->spare_branch = ::new (static_cast<void*>(&b)) void*(limit->spare_branch);
+  }
+  static void withdraw(flow& b) noexcept;
+  static constexpr flow_ops ops{&end, &release, &message_arrived, nullptr, &withdraw};
+  static constexpr flow_ops race_ops{&race<group_step>::end, &release, &message_arrived};
+
+  /// A new branch. Null when a flow with fixed memory has no more: the mistake is known. Throws std::bad_alloc.
+  step* add_branch() {
+    flow& f = *this->flow_;
+    flow* const b = f.limit == nullptr ? pooled_branch() : add_limited_branch(*f.limit);
+    if (b == nullptr) return nullptr;
+    b->root.parent_ = this;
+    b->burst = (this->flags_ & record_flag::bursts) == 0 ? std::uint16_t{1} : root_of(f).burst;
+    b->detach();
+    branches.append(*b);
+    return &b->root;
   }
   static const flow& root_of(const flow& f) noexcept {
     const flow* root = &f;
@@ -133,67 +195,11 @@ struct race_step final : parallel_step<Face, E> {
   }
 };
 
-template <class Face>
-inline void group_step<Face>::run(step& s) {
-  flow& f = *s.flow_;
-  auto& self = static_cast<group_step&>(s);
-  discard_results(f);
-  s.flags_ |= record_flag::begun;
-  if (self.branches.first == nullptr) return;
-  if (f.pool != nullptr && f.limit == nullptr && self.branches.first->list_next != nullptr) {
-    pool_parallel::start(s, self.branches, self.on_pool);
-  } else {
-    self.start_on_own_loop();
-  }
-  f.mark_wait();
-}
-
-template <class Face>
-inline void group_step<Face>::start_on_own_loop() {
-  flow& f = *this->flow_;
-  make_scope<local_scope>(f, *this);
-  if (f.pool != nullptr && f.limit == nullptr) branches.first->burst = f.burst;  // it has no siblings
-  for (flow* b = branches.first; b != nullptr; b = b->list_next) {
-    b->core = f.core;
-    b->pool = f.pool;
-    b->level = f.level;
-    b->run = f.run;
-    b->active.set_unseen();  // no other thread knows it
-    if (b->has_no_verdict() && f.core->ready().try_reserve()) {
-      start_with_place(*b);
-    } else {
-      detail::start(*b);
-    }
-  }
-}
-
-template <class Face>
-inline void group_step<Face>::help(step& s) noexcept {
-  auto& self = static_cast<group_step&>(s);
-  if (self.on_pool != nullptr) return self.on_pool->help();
-  // Several branches run on this loop only in a flow without a pool: none of them waits for other loops.
-  flow* const only = self.branches.first;
-  if (only != nullptr && only->list_next == nullptr) help_branches(*only);
-}
-
-template <class Face>
-inline void group_step<Face>::end(flow& b) {
-  group_step& self = of(b);
-  if (self.on_pool != nullptr) [[unlikely]]
-    return end_branch(*self.on_pool, b);
-  flow& parent = *self.flow_;
-  if (b.is_failing()) [[unlikely]]
-    return fail_with(self, parent, b);
-  if (b.tag != nullptr || has_extras(b)) [[unlikely]]
-    return end_with_more(self, parent, b);
-  withdraw_from_loop(b);
-  free_block_of(b);
-  if (self.branches.first == nullptr && parent.is_waiting()) wake(parent, verdict::success);
-}
+// Seldom called: asyncsteps::compiled has them, see instantiations.hpp.
 
 /// The destructors of what the branch leaves are users' functions, and may cancel the parent.
 template <class Face>
-[[gnu::noinline]] ASYNCSTEPS_MEMBER void group_step<Face>::end_with_more(group_step& self, flow& parent, flow& b) {
+[[gnu::noinline]] void group_step<Face>::end_with_more(group_step& self, flow& parent, flow& b) {
   parent.block_end();
   withdraw_from_loop(b);
   release(b);
@@ -203,7 +209,7 @@ template <class Face>
 
 /// The first error cancels the others at once; then the parallel() step has its turn.
 template <class Face>
-[[gnu::noinline]] ASYNCSTEPS_MEMBER void group_step<Face>::fail_with(group_step& self, flow& parent, flow& b) {
+[[gnu::noinline]] void group_step<Face>::fail_with(group_step& self, flow& parent, flow& b) {
   const pending_error error = b.pending;
   parent.block_end();  // a cancel handler may cancel the parent
   self.branches.cancel();
@@ -213,42 +219,13 @@ template <class Face>
 }
 
 template <class Face>
-inline void group_step<Face>::release(flow& b) noexcept {
-  group_step& self = of(b);
-  if (self.on_pool != nullptr) return report_end(*self.on_pool, b);
-  flow& parent = *self.flow_;
-  const bool is_awaited = self.branches.first == nullptr && parent.is_end_held();  // before destructors of users
-  if (has_extras(b)) [[unlikely]]
-    destroy_extras(b);
-  free_block_of(b);
-  if (is_awaited) unblock_end(parent);
-}
-
-template <class Face>
-inline void group_step<Face>::message_arrived(flow& b) {
-  if (!begins_by_message(b)) ends_by_message(*of(b).on_pool, b);
-}
-
-template <class Face>
-ASYNCSTEPS_MEMBER void group_step<Face>::withdraw(flow& b) noexcept {
+void group_step<Face>::withdraw(flow& b) noexcept {
   of(b).branches.remove(b);
-}
-
-template <class Face>
-inline step* group_step<Face>::add_branch() {
-  flow& f = *this->flow_;
-  flow* const b = f.limit == nullptr ? pooled_branch() : add_limited_branch(*f.limit);
-  if (b == nullptr) return nullptr;
-  b->root.parent_ = this;
-  b->burst = (this->flags_ & record_flag::bursts) == 0 ? std::uint16_t{1} : root_of(f).burst;
-  b->detach();
-  branches.append(*b);
-  return &b->root;
 }
 
 /// A branch of a flow with limits: in the root's memory for branches, see fixed_branch, or in a block.
 template <class Face>
-[[gnu::noinline]] ASYNCSTEPS_MEMBER flow* group_step<Face>::add_limited_branch(limits& limit) {
+[[gnu::noinline]] flow* group_step<Face>::add_limited_branch(limits& limit) {
   if (limit.spare_branch == nullptr && limit.fresh_branches == 0) {
     misuse(*this->flow_, "the flow exceeds nitro::MaxParallel");
     return nullptr;
